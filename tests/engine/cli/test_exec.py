@@ -96,6 +96,17 @@ class TestExec:
         assert done.stderr.count(b"\n") == 1
         assert go_ent("ps", "--json", cwd=tmp_path).stdout == b"[]\n"
 
+    def test_code_without_end_is_not_read_whole(self, tmp_path: Path) -> None:
+        with (tmp_path / "huge.py").open("wb") as file:
+            file.truncate(1 << 40)  # of which nothing is on the disk
+        done = go_ent("exec", "huge.py", cwd=tmp_path)
+        assert (done.returncode, done.stderr.splitlines()[0]) == (
+            3,
+            b"SourceTooLarge: the source is longer than 1048576 bytes",
+        )
+        done = go_ent("exec", "-", stdin=b"#" * ((1 << 20) + 1), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (2, b"go-ent: stdin is larger than 1 MB\n")
+
     def test_a_file_that_was_not_given_says_how(self, tmp_path: Path) -> None:
         (tmp_path / "data.csv").write_text("1")
         done = go_ent("exec", "-c", "open('data.csv')", cwd=tmp_path)
