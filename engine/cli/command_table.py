@@ -12,8 +12,8 @@ from cyclopts import App, Group
 
 COMMANDS = (
     ("init", "setup.init", "Create a project in a folder: settings and a first tool."),
-    ("exec", "exec", "Run Python code in the sandbox."),
-    ("shell", "shell.command", "Type Python over this project's tools, in one session."),
+    ("exec", "exec", "Run Python, JavaScript or TypeScript in the sandbox."),
+    ("shell", "shell.command", "Type code over this project's tools, in one session."),
     ("serve", "serve", "Serve this project to MCP clients over stdio or HTTP."),
     ("console", "console", "Open a local web page of this project: runs, approvals, tools."),
     ("install", "setup.install", "Add this project's server to an MCP client."),

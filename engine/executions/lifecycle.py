@@ -9,11 +9,13 @@ from contextvars import ContextVar
 from dataclasses import field
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from go_ent.composer.project.trust import seal
 from go_ent.dataclass import dataclass
 from go_ent.engine.core.concurrency import to_the_end
 from go_ent.engine.core.config import RetentionConfig
-from go_ent.engine.core.errors import StorageFailed
+from go_ent.engine.core.errors import BadTask, StorageFailed
 from go_ent.engine.core.models import RunResult, TaskResult
 from go_ent.engine.core.stoppable_run import Stop
 from go_ent.engine.executions.kept_files import FileKeeper
@@ -92,6 +94,8 @@ class Lifecycle:
             return self.store.create(new)
         except OSError as error:
             raise StorageFailed.begun(error) from None
+        except PydanticSerializationError as error:  # a tool's inputs: half a character
+            raise BadTask(f"the work can't be put on record, so nothing was run: {error}") from None
 
     async def carry(
         self, live: Live, steps: Callable[[], Awaitable[Ending]], cancelled: Callable[[], Ending] | None = None

@@ -162,10 +162,14 @@ def _edit(project: Path, plain: Callable[[Table], None], written: Callable[[Any]
                 agrees = False
             if not agrees:
                 raise StoreError(f"{shown(path)} can't be changed without changing more of it: edit it by hand")
-            if len(text.encode()) > MAX_BYTES:
+            try:
+                data = text.encode()
+            except UnicodeEncodeError:  # a word of a command that is not UTF-8
+                raise StoreError("that can't be set: it is not valid Unicode") from None
+            if len(data) > MAX_BYTES:
                 raise StoreError(f"{shown(path)} would be larger than {MAX_BYTES} bytes")
             mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-            write_whole(path, text.encode(), mode=mode)
+            write_whole(path, data, mode=mode)
     except OSError as error:
         raise StoreError(f"{path} can't be written: {error.strerror or error}") from None
     diff = difflib.unified_diff(layers.text.splitlines(), text.splitlines(), n=0, lineterm="")

@@ -206,25 +206,29 @@ def _key(key: object, path: str) -> str:
     raise NotEncodable(f"{path}: a key of type {describe(key)} can't be encoded as JSON; use a string")
 
 
+def _whole(text: str, path: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise NotEncodable(
+            f"{path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode"
+        ) from None
+    return text
+
+
 def _plain(value: object, path: str, above: tuple[int, ...]) -> object:
     """The slow way: called only when json gave up, to convert odd keys or to name the culprit."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise NotEncodable(
-                f"{path}: text with a lone surrogate can't be encoded as JSON; it is not valid Unicode"
-            ) from None
-        return value
+        return _whole(value, path)
     if id(value) in above:
         raise NotEncodable(f"{path}: a {describe(value)} that contains itself can't be encoded as JSON")
     if len(above) >= MAX_DEPTH:
         raise NotEncodable(f"{path[:200]}…: nested more than {MAX_DEPTH} levels deep, which can't be encoded")
     inner = (*above, id(value))
     if isinstance(value, dict):
-        return {_key(key, path): _plain(item, f"{path}[{key!r}]", inner) for key, item in value.items()}
+        return {_whole(_key(key, path), path): _plain(item, f"{path}[{key!r}]", inner) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{path}[{index}]", inner) for index, item in enumerate(value)]
     simple = _simple(value)

@@ -101,7 +101,7 @@ def encode_source(code: str | bytes) -> bytes:
     if len(data) > MAX_SOURCE_BYTES:
         raise BadRequest(
             "SourceTooLarge",
-            f"the source is {len(data)} bytes long; at most {MAX_SOURCE_BYTES} are accepted",
+            f"the source is longer than {MAX_SOURCE_BYTES} bytes",
             "refused",
             "pass data as inputs or files",
         )

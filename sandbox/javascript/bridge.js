@@ -63,7 +63,7 @@ const queue = (name, positional, named, what) => {
   const encoder = new Encoder(MAX_DEPTH - 2, true);
   const given = `${encoder.list(positional, positional.length, what)},${encoder.members(named, what)}`;
   const id = ++bridge.nextId;
-  const text = `[${id},${stringify(name)},${given}]`, size = bridge.callBytes !== null && text.length * 3 > bridge.callBytes ? bytesOf(text) : text.length;
+  const text = `[${id},${encoder.text(name, what)},${given}]`, size = bridge.callBytes !== null && text.length * 3 > bridge.callBytes ? bytesOf(text) : text.length;
   if (bridge.callBytes !== null && size > bridge.callBytes)
     throw new ToolError(`its arguments are ${size} bytes long; max_call_bytes=${bridge.callBytes}`, name, "ArgumentsTooLarge");
   if (bridge.callValues !== null && encoder.values > bridge.callValues)

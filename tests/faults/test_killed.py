@@ -102,6 +102,7 @@ for n in range(3):
 await tools.up.echo(n=number)
 number * 2
 """
+PACKED = "number * 3"  # touches nothing: it is in memory until it ends, and then in a file with others
 
 
 async def ask_for_ever(served: Served, number: int, told: Told) -> None:
@@ -112,6 +113,9 @@ async def ask_for_ever(served: Served, number: int, told: Told) -> None:
             failed, said = await say(client, "code_execute", code=CODE, inputs={"number": value})
             assert not failed, said
             told.runs[said["execution_id"]] = value * 2
+            failed, said = await say(client, "code_execute", code=PACKED, inputs={"number": value})
+            assert not failed, said
+            told.runs[said["execution_id"]] = value * 3
             if turn % 4 == 0:
                 failed, said = await say(client, "tool_compose", source=tool(value))
                 assert not failed, said

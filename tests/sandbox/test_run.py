@@ -78,6 +78,8 @@ class TestValue:
             ("x = []\nx.append(x)\nx", "result[0]", "list"),
             ("{object(): 1}", "result", "object"),
             ("'\\ud800'", "result", "surrogate"),
+            ("{'a': {'\\ud800': 1}}", "result['a']", "surrogate"),
+            ("{('a', '\\udfff'): 1}", "result", "surrogate"),
         ],
     )
     def test_value_that_cannot_be_encoded_is_named(self, box: Sandbox, code: str, path: str, kind: str) -> None:

@@ -135,6 +135,26 @@ class TestText:
         )
         assert run.calls == []
 
+    @attack("bridge", "half a character, as the name of an argument or in a mapping")
+    @pytest.mark.parametrize(
+        ("code", "path"),
+        [
+            ("await tools.echo(**{'\\ud800': 1})", "arguments of tools.echo[3]"),
+            ("await tools.echo({'a': [{'\\udfff': 1}]})", "arguments of tools.echo[2][0]['a'][0]"),
+        ],
+    )
+    def test_a_surrogate_as_a_key_is_named(self, box: Sandbox, code: str, path: str) -> None:
+        run = box.run_sync(code)
+        assert run.error is not None
+        assert (run.status, run.error.kind, run.calls) == ("error", "NotEncodable", [])
+        assert run.error.message.startswith(f"{path}: text with a lone surrogate can't be encoded")
+
+    @attack("bridge", "half a character, in a tool's name, in JavaScript")
+    def test_a_surrogate_in_a_name_is_named(self, box: Sandbox) -> None:
+        run = box.run_sync("await tools['\\ud800']({})", language="javascript")
+        assert run.error is not None
+        assert (run.status, run.error.kind, run.calls) == ("error", "NotEncodable", [])
+
     @attack("bridge", "a NUL in a text")
     def test_nul_is_a_character_like_others(self, box: Sandbox) -> None:
         assert box.run_sync("await tools.echo('a\\0b') == 'a\\0b'").result is True

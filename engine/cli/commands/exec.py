@@ -154,6 +154,8 @@ def language_of(given: str | None, file: str | None) -> Language:
 
 
 def _source(file: str | None, code: str | None) -> str | bytes:
+    from go_ent.sandbox.host.request import MAX_SOURCE_BYTES
+
     if file is not None and file != "-" and file.startswith("-"):
         raise UsageError(unknown_option(app, sys.argv[1:]) or f"unknown option: {file}.")
     if (file is None) == (code is None):
@@ -162,9 +164,10 @@ def _source(file: str | None, code: str | None) -> str | bytes:
     if code is not None:
         return code
     if file == "-":
-        return sys.stdin.buffer.read()
+        return read_stdin(MAX_SOURCE_BYTES)
     try:
-        return Path(str(file)).read_bytes()
+        with Path(str(file)).open("rb") as opened:
+            return opened.read(MAX_SOURCE_BYTES + 1)  # one too many is refused
     except FileNotFoundError:
         raise UsageError(f"there is no file {file}; code itself is given with -c") from None
     except OSError as error:

@@ -78,6 +78,35 @@ class TestExec:
         again = go_ent("exec", *files, "--out", "left", "-c", code, cwd=tmp_path)
         assert (again.returncode, b"is there already" in again.stderr) == (2, True)
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("exec", "--input", r'{"a": "\ud800"}', "-c", "len(a)"),
+            ("exec", "-c", "'\udcff'"),
+            ("tool", "run", "count_words", "\udcff"),
+            ("tool", "call", "count_words", "--input", r'{"text": "\ud800"}'),
+            ("run", "--tool", "count_words", "--input", r'{"text": "\ud800"}'),
+        ],
+    )
+    def test_what_is_not_valid_unicode_is_refused(self, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+        assert go_ent("init", cwd=tmp_path).returncode == 0
+        done = go_ent(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"can't be put on record, so nothing was run: " in done.stderr
+        assert done.stderr.count(b"\n") == 1
+        assert go_ent("ps", "--json", cwd=tmp_path).stdout == b"[]\n"
+
+    def test_code_without_end_is_not_read_whole(self, tmp_path: Path) -> None:
+        with (tmp_path / "huge.py").open("wb") as file:
+            file.truncate(1 << 40)  # of which nothing is on the disk
+        done = go_ent("exec", "huge.py", cwd=tmp_path)
+        assert (done.returncode, done.stderr.splitlines()[0]) == (
+            3,
+            b"SourceTooLarge: the source is longer than 1048576 bytes",
+        )
+        done = go_ent("exec", "-", stdin=b"#" * ((1 << 20) + 1), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (2, b"go-ent: stdin is larger than 1 MB\n")
+
     def test_a_file_that_was_not_given_says_how(self, tmp_path: Path) -> None:
         (tmp_path / "data.csv").write_text("1")
         done = go_ent("exec", "-c", "open('data.csv')", cwd=tmp_path)

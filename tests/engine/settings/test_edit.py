@@ -105,6 +105,13 @@ def test_a_file_that_can_not_be_read_is_not_changed(project: Path, written: str)
     assert path.read_text() == written
 
 
+def test_a_word_that_is_not_unicode_is_refused(project: Path) -> None:
+    before = text(project)
+    with pytest.raises(StoreError, match="that can't be set: it is not valid Unicode"):
+        set_entry(project, "servers", "b", {"command": "b", "args": ["\udcff"]})
+    assert text(project) == before
+
+
 def test_what_is_no_project(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is no project: it has no \.go-ent folder; go-ent init makes one"):
         set_list(tmp_path, "grants", "allow", ["a.*"])
