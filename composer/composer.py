@@ -327,7 +327,7 @@ class Composer:
         """
         if isinstance(tool, str):
             tool = await self._begun_or_now(tool, recording)
-        box = box or self.box
+        box, run_id = box or self.box, run_id or uuid.uuid4().hex
         narrowed = box.limits.narrowed(limits)
         base = self.grants if grants is None else self.grants.narrowed(grants)
         approver = approver or self.approver
@@ -347,8 +347,8 @@ class Composer:
                     reason=NEEDS_APPROVAL,
                     call="" if recording is None else recording.path(0),
                 )
-                return _not_approved(run_id or uuid.uuid4().hex, None if answer is False else waits)
-        root = Scope(base, Allowance(narrowed, box), uuid.uuid4().hex, approver, depth=-1, recording=recording)
+                return _not_approved(run_id, None if answer is False else waits)
+        root = Scope(base, Allowance(narrowed, box), run_id, approver, depth=-1, recording=recording)
         return await self._fly(tool, dict(inputs or {}), root, run_id=run_id)
 
     async def call(self, name: str, /, **inputs: Any) -> Any:

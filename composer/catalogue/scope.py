@@ -50,9 +50,11 @@ class Allowance:
         self._fuel = limits.fuel
         self._running: set[str] = set()
         self._seen: dict[str, float] = {}
+        self._whole = True  # nothing has used any of it yet
 
     def enter(self, run_id: str) -> None:
         with self._lock:
+            self._whole = False
             self._running.add(run_id)
             if len(self._running) > 1 and self._cpu_s is not None and not self._looking:
                 self._looking = True
@@ -85,6 +87,7 @@ class Allowance:
     def take_call(self) -> None:
         """One tool call, of whichever run."""
         with self._lock:
+            self._whole = False
             if self._calls is not None:
                 if self._calls <= 0:
                     raise Spent("the tool calls that the whole run may make (max_tool_calls) are used up")
@@ -92,6 +95,8 @@ class Allowance:
 
     def narrow(self, own: Limits) -> Limits:
         """The limits of a run in the tree: the tree's, what a tool sets of *own*, and no more than what is left."""
+        if self._whole:
+            return self.limits.tightened(own)
         left = self._left()
         if (spent := self.spent(left)) is not None:
             raise Spent(spent)
