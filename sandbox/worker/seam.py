@@ -202,23 +202,31 @@ class TapedSeam(Seam):
         return self._hand_over(ns, [self._held.pop(call_id) for call_id in wanted])
 
     def _hand_over_live(self, wait: float | None, receive: Callable[[float | None], bytes | None]) -> bytes:
-        if not self._held:
-            self._hold(receive(wait))
+        if self._held:
+            ids, completions = b",".join(b"%d" % call_id for call_id in self._held), list(self._held.values())
+            self._held.clear()
+        elif completion := receive(wait):
+            ids, completions = b"%d" % _number(completion), [completion]
+        else:
+            ids, completions = b"", []
         now = max(time.monotonic_ns() - self._started, self._last + 1)
-        self._hear(b"[%d,[%b]]" % (now, b",".join(b"%d" % call_id for call_id in self._held)))
-        completions = list(self._held.values())
-        self._held.clear()
+        self._hear(b"[%d,[%b]]" % (now, ids))
         return self._hand_over(now, completions)
 
     def _hold(self, completion: bytes | None) -> None:
         if completion:
-            self._held[int(completion[1 : completion.index(b",")])] = completion
+            self._held[_number(completion)] = completion
 
     def _hand_over(self, ns: int, completions: list[bytes]) -> bytes:
         self._base = self._last = ns
         self._reads = self._base_reads = self._steps = 0
         self._grain = GRAIN_NS
         return b"%.9f\n%b" % (ns / 1e9, b"[%b]" % b",".join(completions) if completions else b"")
+
+
+def _number(completion: bytes) -> int:
+    """The call that a completion is of."""
+    return int(completion[1 : completion.index(b",")])
 
 
 def _calls(body: bytes) -> list[int]:
