@@ -170,7 +170,8 @@ class Lifecycle:
         live.held.release()
 
     def _let_go(self, live: Live) -> None:
-        self._count(live)
+        if live.held.begun:
+            self._count(live)
         live.held.release()
 
     def _count(self, live: Live) -> None:

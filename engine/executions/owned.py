@@ -107,6 +107,11 @@ class OwnedExecution:
         if self.slot.placed:
             assert self.state is not None
 
+    @property
+    def begun(self) -> bool:
+        """Whether its record has."""
+        return self._new is None
+
     def begin(self) -> None:
         """Have its record begin, if it has not."""
         with self._beginning:
@@ -118,7 +123,7 @@ class OwnedExecution:
     def place(self) -> None:
         """Put it on disk, if it is not: other processes see it from now on. A crash leaves it as it is then."""
         if not self.slot.placed:
-            self._catch_up()
+            self.catch_up()
             self.slot.place(self.state)
 
     def attachments(self, kind: str) -> Attachments:
@@ -133,11 +138,15 @@ class OwnedExecution:
         self.release()
 
     def later(self, record: Callable[[], object]) -> None:
-        """Have *record* append something before the next thing that is appended, or looked at. It raises nothing."""
+        """Have *record* append something before the next thing is appended, or its records are read. It raises
+        nothing.
+        """
         self.start_clock()
         self._later.append(record)
+        if self.slot.placed:  # meanwhile, and others look at it
+            self.catch_up()
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Append what was left for later; others wait until that is done."""
         if (self._later or self._catcher is not None) and self._catcher != threading.get_ident():
             with self._catching_up:
@@ -161,7 +170,7 @@ class OwnedExecution:
 
         What is *raw* is JSON already; what of that the state needs is *known*, or read from it.
         """
-        self._catch_up()
+        self.catch_up()
         with self._changing:
             self.begin()
             seq = self.slot.append(kind, data, raw)
@@ -173,7 +182,8 @@ class OwnedExecution:
         if sync:
             self.settle()
         elif not self.slot.placed:
-            self.start_clock()
+            if kind != "created":
+                self.start_clock()
             if not self.slot.may_pack(0):
                 self.place()
         return seq
@@ -212,7 +222,7 @@ class OwnedExecution:
     def records(self) -> Iterator[Record]:
         """All its records, read from its journal. Where some are lost, a note says which."""
         self.begin()
-        self._catch_up()
+        self.catch_up()
         return self.slot.records()
 
     def standing(self) -> Iterator[Record]:
@@ -236,7 +246,7 @@ class OwnedExecution:
         if status == "running" and self._back is not None:
             back, self._back = self._back, None
             self.append("undone", back.record)
-        self._catch_up()
+        self.catch_up()
         with self._changing:
             self.begin()
             check_transition(self.status, status, self.id)

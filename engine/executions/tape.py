@@ -307,7 +307,7 @@ class Tapes:
             return
 
         def later() -> None:
-            with contextlib.suppress(OSError):  # it is `wrong`: the next thing is told
+            with contextlib.suppress(OSError, Diverged):  # it is `wrong`: the next thing is told
                 record()
 
         self.held.later(later)

@@ -8,13 +8,14 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import PydanticSerializationError, from_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from go_ent.composer import Approver, Composer, ComposerError
 from go_ent.composer.catalogue.recording import Recording
@@ -44,6 +45,7 @@ STEP = "run"
 MOST_TITLE = 70  # characters of code in an execution's title
 CALL = "await tools.", "(**arguments)"  # the code of a single call, around the tool's name
 REASON = "it runs in a guest"
+SHALLOW = 100  # brackets that need no look at how deep they are
 
 
 class GuestOrder(Model):
@@ -227,13 +229,20 @@ class Guests:
 
 
 def _as_json(order: GuestOrder) -> str:
-    """An order for a record. What is no JSON is refused: nobody could resume it."""
+    """An order for a record. What is no JSON, or too deep, is refused: nobody could resume it."""
     try:
-        return order.model_dump_json(exclude_defaults=True)
-    except PydanticSerializationError as error:
-        halves = "they have half a character (a lone surrogate), which is in no Unicode text"
-        said = halves if "surrogates not allowed" in str(error) else str(error)
-        raise BadTask(f"code and inputs can't be put on record, so nothing was run: {said}") from None
+        text = order.model_dump_json(exclude_defaults=True)
+        if text.count("[") + text.count("{") > SHALLOW:  # else it can't be too deep
+            to_json({"at": {"state": {"work": {"guest": json.loads(text)}}}})
+        return text
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise _unfit(error) from None
+
+
+def _unfit(error: Exception) -> BadTask:
+    halves = "they have half a character (a lone surrogate), which is in no Unicode text"
+    said = halves if "surrogates not allowed" in str(error) else str(error)
+    return BadTask(f"code and inputs can't be put on record, so nothing was run: {said}")
 
 
 def _begun(
@@ -251,7 +260,10 @@ def _begun(
         source = tool.file.digest
     else:
         source = hashlib.sha256((order.code or "").encode("utf-8", "surrogatepass")).hexdigest()
-    work = {"guest": from_json(work_json)}
+    try:
+        work = {"guest": json.loads(work_json)}
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits
+        raise _unfit(error) from None
     made: dict[str, Any] = {
         "version": SCHEMA_VERSION,
         "id": execution_id,

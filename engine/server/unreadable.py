@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from typing import Any, Self
 
-from anyio import EndOfStream
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError
 from pydantic import ValidationError
@@ -34,7 +35,8 @@ class Messages:
         while isinstance(item := await self._reading.receive(), Exception):
             refusal = refuse(item)
             if refusal is not None:
-                await self._writing.send(SessionMessage(refusal))
+                with contextlib.suppress(BrokenResourceError, ClosedResourceError):  # nobody reads any more
+                    await self._writing.send(SessionMessage(refusal))
         message: SessionMessage = item
         return message
 
@@ -66,16 +68,19 @@ def refuse(error: Exception) -> JSONRPCError | None:
         log.warning("what a client said can't be read: %s", type(error).__name__)
         return None
     problems = found(error)
-    kind, said, why = problems[0]
+    _, kind, said, why = problems[0]
     if kind == "json_invalid":
-        if isinstance(said, str) and not said.strip():
+        message = _loosely(said)
+        if (isinstance(said, str) and not said.strip()) or _is_answer(message):
             return None
-        number, code = _number(_loosely(said)), PARSE_ERROR
+        number, code = _number(message), PARSE_ERROR
         text = f"this message is not JSON that can be read: {why[:MOST_SAID]}. Nothing was done; send it again, mended"
     else:
-        numbers = (_number(problem.value) for problem in problems)  # some are of the whole message
-        number, code = next((one for one in numbers if one is not None), None), INVALID_REQUEST
-        if number is None:
+        # What it lacks itself is said of the whole message.
+        lacks = (problem.value for problem in problems if problem.kind == "missing" and len(problem.place) <= 2)
+        message = next((one for one in lacks if isinstance(one, dict)), None)
+        number, code = _number(message), INVALID_REQUEST
+        if number is None or _is_answer(message):
             return None
         text = "this is no message of JSON-RPC 2.0: it needs jsonrpc, id, method and params"
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=text))
@@ -87,6 +92,11 @@ def _loosely(text: Any) -> Any:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def _is_answer(message: Any) -> bool:
+    """Whether it is a client's answer: its number is then that of a request of ours."""
+    return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
 
 
 def _number(message: Any) -> int | str | None:

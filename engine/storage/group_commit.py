@@ -45,6 +45,14 @@ class GroupCommit:
 
     def _run(self) -> None:
         """Sync again and again while executions end; when none does for a while, tell the index of all of them."""
+        try:
+            self._go_on()
+        except BaseException:
+            with self._changed:
+                self._thread = None  # the next one that ends has another
+            raise
+
+    def _go_on(self) -> None:
         seen = 0
         while True:
             with self._changed:

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from go_ent.composer.project.files import ignore_state, locked
 from go_ent.composer.project.items import apart
+from go_ent.engine.core.errors import EngineError
 from go_ent.engine.core.ids import ID, PREFIX, is_meant
 from go_ent.engine.executions.building import StateBuilder
 from go_ent.engine.executions.history import CallTotals, ExecutionRecord, Grouping, Totals, check_grouping
@@ -45,7 +46,7 @@ FILE, FILLING, STALE = "index.db", ".index.filling", ".index.stale"
 BATCH = 200
 REST_S = 30.0
 FILL_S = 120.0  # that another process has to fill it
-FAILURES = (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
+FAILURES = (sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError, EngineError)
 # Values that no database takes: the execution's fault, not the file's.
 UNFIT = (
     sqlite3.IntegrityError,

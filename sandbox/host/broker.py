@@ -336,8 +336,9 @@ class Broker:
     def _start_task(self, call: Call) -> None:
         if not self._closed:
             task = self.loop.create_task(self._run_task(call), context=self._context.copy())
-            self._tasks[call.id] = task
-            task.add_done_callback(self._never_begun)
+            if not task.done():  # a loop may have tasks take their first step at once
+                self._tasks[call.id] = task
+                task.add_done_callback(self._never_begun)
 
     def _never_begun(self, task: asyncio.Task[None]) -> None:
         """A task is over that did not even take this callback back, its first step."""
@@ -348,7 +349,8 @@ class Broker:
 
     async def _run_task(self, call: Call) -> None:
         started = time.perf_counter()
-        self._tasks[call.id].remove_done_callback(self._never_begun)  # which costs a turn of the loop
+        if (task := self._tasks.get(call.id)) is not None:
+            task.remove_done_callback(self._never_begun)  # which costs a turn of the loop
         completion: bytes | None
         try:
             args, kwargs = call.tool.bind(call.args, call.kwargs)
@@ -363,7 +365,7 @@ class Broker:
         except BaseException as error:
             completion = self._failed(call.id, call.tool.name, failure(error), call.size, started)
         finally:
-            del self._tasks[call.id]
+            self._tasks.pop(call.id, None)
         self._finish(call.id, completion)
 
     def _pause(self, call: Call, error: ApprovalRequired, started: float) -> bytes | None:

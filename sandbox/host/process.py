@@ -33,6 +33,7 @@ MAX_PID = 10
 MAX_WORD = 1 << 16
 SHORT = 1 << 8  # a message that takes less time to act on than two looks at the clock are worth
 MARK_NS = 2_500  # of CPU time, more than it takes, for each bracket of such a message: a call has two, a message three
+MOST_MARKS = 16  # of a message that is charged by them: more may be text
 
 
 class WorkerProcess:
@@ -193,7 +194,10 @@ class WorkerProcess:
         worker is gone; one that sends what is not our language is ended.
         """
         flight = self.flight
-        price = data.count(b"[") * MARK_NS if data and len(data) <= SHORT and not self.frames else None
+        price = None
+        if data and len(data) <= SHORT and not self.frames and flight is not None and flight.job.taped is None:
+            marks = data.count(b"[")
+            price = marks * MARK_NS if marks <= MOST_MARKS else None  # a record takes longer, and is measured
         before = 0 if flight is None or price is not None else time.thread_time_ns()
         if not self._act_on_frames(flight, data) or data == b"":
             self.lose()

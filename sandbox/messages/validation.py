@@ -50,6 +50,7 @@ _SUBJECTS = ("Input", "String", "Value", "Tuple", "List", "Dictionary", "Set", "
 class Found(NamedTuple):
     """What was found where something is wrong: for those who must look at it, never to be shown."""
 
+    place: Place
     kind: str
     value: Any
     why: str  # what a parser says of it
@@ -58,7 +59,7 @@ class Found(NamedTuple):
 def found(error: ValidationError) -> list[Found]:
     """What was found in each place."""
     problems = error.errors(include_url=False)
-    return [Found(one["type"], one["input"], str(one.get("ctx", {}).get("error", ""))) for one in problems]
+    return [Found(one["loc"], one["type"], one["input"], str(one.get("ctx", {}).get("error", ""))) for one in problems]
 
 
 class Problem(NamedTuple):

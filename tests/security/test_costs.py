@@ -9,6 +9,7 @@ import json
 import random
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,6 +79,8 @@ class TestMessages:
         class Flight:
             listens, over, rooms = True, False, dict[int, int]()
 
+            job = SimpleNamespace(taped=None)
+
             def act(self, kind: int, payload: bytes) -> None:
                 end = time.thread_time_ns() + 2_000_000
                 while time.thread_time_ns() < end:
@@ -97,6 +100,10 @@ class TestMessages:
         long = wire.frame(wire.EXCHANGE, call + b" " * 1000)
         for piece in (long, long[:1000], long[1000:]):  # by the clock, also what is short but the end of a long one
             worker.take_in(piece)
+        for costly in (b'[[[1,"add",["' + b"[" * 100 + b'"],{}]],[]]', call):  # text is not work, a record is
+            worker.take_in(wire.frame(wire.EXCHANGE, costly))
+            worker.flight.job.taped = "somewhere"
+        assert min(charged[-2:]) >= 2_000_000
         assert charged[1] >= 2_000_000
         assert charged[3] >= 2_000_000
 

@@ -374,6 +374,7 @@ def _asked_to_stop(steps: list[tuple[OwnedExecution, Live]]) -> list[Live]:
         try:
             assert isinstance(held.slot, PostgresSlot)
             if held.is_due(PLACE_S):
+                held.catch_up()
                 held.slot.place_soon(held.state)
             if held.interrupt_requested():
                 asked.append(run)
@@ -386,6 +387,7 @@ def _let_go(held: OwnedExecution) -> None:
     """Its record is there for the worker that has the execution, also if nothing of it had to be."""
     assert isinstance(held.slot, PostgresSlot)
     with contextlib.suppress(OSError):  # others have it
+        held.catch_up()
         held.slot.leave(held.state)
 
 
@@ -396,6 +398,7 @@ def _rest(held: OwnedExecution, *, placed: bool = False) -> Order:
     assert isinstance(held.slot, PostgresSlot)
     if placed:
         held.place()
+    held.catch_up()
     rest = held.slot.leave(held.state, MOST_REST)
     if held.slot.lost:
         raise ExecutionConflict(f"{held.slot.where} was taken over by another process")

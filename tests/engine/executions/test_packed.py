@@ -24,9 +24,10 @@ from go_ent.engine.core import crash_points
 from go_ent.engine.core.errors import BadState, ExecutionNotFound
 from go_ent.engine.executions import running
 from go_ent.engine.executions.retention import prune
+from go_ent.engine.executions.state import ExecutionState
 from go_ent.engine.storage import group_commit, packed
 from go_ent.engine.storage.index import PackedExecution
-from go_ent.engine.storage.packed import Packed
+from go_ent.engine.storage.packed import Packed, Place
 from go_ent.sandbox import Run, Sandbox
 from tests.support import ROOT
 from tests.support.executions import FileStore
@@ -307,6 +308,19 @@ class TestFullDisk:
 
 
 class TestGroups:
+    def test_a_state_that_can_not_be_made_keeps_no_other_from_the_index(
+        self, store: FileStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken() -> ExecutionState:
+            raise BadState("it can't be made")
+
+        monkeypatch.setattr(group_commit, "INDEX_S", 0.1)
+        first = made(store)
+        store.commits.add(PackedExecution(broken, {}, Place(1, 10**6, 1), 10**6))
+        store.flush()
+        second = made(store)
+        assert {row.id for row in store.rows()} == {first, second}
+
     def test_the_index_is_told_of_many_at_once(self, store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[int] = []
         put = store.index.put_packed

@@ -46,6 +46,10 @@ class Counted:
         return store.create(NewState(self.state.id, self.state.status, self.fields), sync=False)
 
 
+def nested(depth: int) -> list[Any]:
+    return [nested(depth - 1)] if depth > 1 else [1]
+
+
 class TestItsState:
     def test_is_made_when_it_is_needed_and_once(self, store: FileStore) -> None:
         counted = Counted()
@@ -100,6 +104,14 @@ class TestWhatIsRecordedLater:
         held.release()
         assert [record.get("path") for record in store.records(held.id)] == [None, "before", "after"]
 
+    def test_is_on_disk_though_it_was_placed_just_before(self, store: FileStore) -> None:
+        held = Counted().held(store)
+        tapes = Tapes(held, replay=False)
+        held.place()
+        held.later(lambda: tapes.append("cancel", {"path": "late"}))
+        assert [record.get("path") for record in store.records(held.id)] == [None, "late"]
+        held.release()
+
     def test_stays_in_order_while_others_write(self, store: FileStore) -> None:
         held = Counted().held(store)
         tapes = Tapes(held, replay=False)
@@ -147,6 +159,8 @@ class TestAsARun:
                 (GuestOrder(code="'\ud800'"), "half a character"),
                 (GuestOrder(code="x", inputs={"x": ["\udcff"]}), "half a character"),
                 (GuestOrder(code="x", inputs={"x": object()}), "Unable to serialize unknown type"),
+                (GuestOrder(code="x", inputs={"x": nested(260)}), "can't be put on record"),
+                (GuestOrder(code="x", inputs={"x": 10**5000}), "can't be put on record"),
             ):
                 with pytest.raises(BadTask, match=why):
                     await engine.guests.run(order)
@@ -156,6 +170,9 @@ class TestAsARun:
             assert held.state.work["guest"]["inputs"] == {"x": [1]}
             held.release()
             assert await engine.executions() == []
+            run = await engine.guests.run(GuestOrder(code="str(x).count('[')", inputs={"x": nested(230)}))
+            assert run.result == 230, run.error
+            assert engine.store.load(run.id).work["guest"]["inputs"] == {"x": nested(230)}
 
     async def test_without_the_users_key_it_is_refused_and_the_next_one_runs(
         self, tmp_path: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
