@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -169,8 +170,10 @@ def parse_plan(data: Any) -> Plan:
 
 
 def _explained(problem: Problem, data: Any) -> str:
-    message = problem.meant(names()).words
     where: list[Any] = list(problem.place)
+    message = problem.meant(_names_at(where)).words
+    if problem.unknown and len(where) == 1 and message == problem.words:
+        message += f"; a plan has {', '.join(Plan.model_fields)}"
     said = ""
     if where[:1] == ["task"]:
         if len(where) == 1:
@@ -181,6 +184,13 @@ def _explained(problem: Problem, data: Any) -> str:
         where = where[2:]
     field = ".".join(str(part) for part in where)
     return said + (f"{field}: " if field else "") + message
+
+
+def _names_at(where: list[Any]) -> Iterable[str]:
+    """The settings that there are in the table that *where* is in."""
+    if len(where) == 1:
+        return Plan.model_fields
+    return {*PlanTask.model_fields, "prompt"} if where[:1] == ["task"] and len(where) == 3 else names()
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

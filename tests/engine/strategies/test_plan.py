@@ -86,6 +86,13 @@ class TestReading:
                 '[[task]]\nid = "a"\nprompt = "x"\nneeds = ["b"]',
                 r"p\.toml: task 1 \(a\): needs: there is no such setting",
             ),
+            (
+                "p.toml",
+                'title = "x"\n[[task]]\nid = "a"\nprompt = "x"',
+                r"title: there is no such setting; a plan has version, name, ",
+            ),
+            ("p.toml", 'nam = "x"\n[[task]]\nid = "a"\nprompt = "x"', r"nam: .* setting; did you mean name\?"),
+            ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\ntitle = "x"', r"\(a\): title: there is no such setting$"),
             ("p.toml", '[[task]]\nid = "a"\nprompt = "x"\nmutex = "db"', r"p\.toml: task 1 \(a\): mutex: "),
             (
                 "p.toml",
