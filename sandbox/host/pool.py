@@ -72,7 +72,8 @@ class Pool:
 
     def _grow(self) -> None:
         """One more idle worker, which nobody waits for."""
-        with apart("one more worker could not be made"):
+        # A sandbox that is closed meanwhile wants none.
+        with apart("one more worker could not be made"), contextlib.suppress(SandboxClosed):
             worker = self._make()
             with self._lock:
                 wanted = not self._closed and len(self._all) < self.most

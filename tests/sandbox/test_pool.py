@@ -201,6 +201,19 @@ class TestABrokenOneAmongGoodOnes:
         assert len(pool) == 1
         assert "one more worker could not be made" in caplog.text
 
+    def test_is_none_where_the_sandbox_was_closed_meanwhile(self, caplog: pytest.LogCaptureFixture) -> None:
+        def make() -> WorkerProcess:
+            if made:
+                raise SandboxClosed("the sandbox is closed")
+            made.append(Broken(False))
+            return made[0]
+
+        made: list[Broken] = []
+        pool = Pool(make, Threads("test").start, most=4, warm=3)
+        pool.prepare()
+        assert len(pool) == 1
+        assert not caplog.text
+
     def test_of_the_parts_of_a_sandbox_leaves_none_open(self, caplog: pytest.LogCaptureFixture) -> None:
         class Part:
             def __init__(self) -> None:
