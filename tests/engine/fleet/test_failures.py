@@ -112,6 +112,8 @@ async def test_what_kills_each_worker_that_runs_it_is_set_aside(machines: Fleet)
             await asyncio.wait([waiting], timeout=0.2)
         with contextlib.suppress(ExecutionConflict):  # when the graph itself is set aside, for it was on the same ones
             assert not waiting.result().ok
+        # Who waits is told by Postgres as soon as it is set aside; the worker that did it then writes that down.
+        await until(lambda: engine.store.load(execution).status != "running")
         state = await engine.status(execution)
     assert state.status == "failed"
     assert state.resumable
