@@ -78,7 +78,7 @@ class OwnedExecution:
 
     @property
     def state(self) -> ExecutionState:
-        """As it is now: made by whoever looks. Of most small executions nobody does before they have ended."""
+        """As it is now. It is made when it is read: of most small executions, not before they have ended."""
         if self._state is None or self._changes:
             with self._looking:
                 if self._state is None:

@@ -1,4 +1,4 @@
-"""Lines of a client that are no message: it is told so. mcp leaves whoever waits for an answer waiting."""
+"""Lines of a client that are no message: the client is told. mcp drops them, and leaves it waiting for an answer."""
 
 from __future__ import annotations
 

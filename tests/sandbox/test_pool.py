@@ -188,10 +188,16 @@ class TestABrokenOneAmongGoodOnes:
         pool, made = pool_of(True, False, True)
         assert pool.take() is made[1]
 
-    def test_that_can_not_be_made_is_one_less(self, caplog: pytest.LogCaptureFixture) -> None:
+    @pytest.mark.parametrize(
+        ("error", "told"),
+        [(OSError("no more descriptors"), True), (SandboxClosed("nobody wants one any more"), False)],
+    )
+    def test_that_can_not_be_made_is_one_less(
+        self, error: Exception, told: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
         def make() -> WorkerProcess:
             if made:
-                raise OSError("no more descriptors")
+                raise error
             made.append(Broken(False))
             return made[0]
 
@@ -199,20 +205,7 @@ class TestABrokenOneAmongGoodOnes:
         pool = Pool(make, Threads("test").start, most=4, warm=3)
         pool.prepare()
         assert len(pool) == 1
-        assert "one more worker could not be made" in caplog.text
-
-    def test_is_none_where_the_sandbox_was_closed_meanwhile(self, caplog: pytest.LogCaptureFixture) -> None:
-        def make() -> WorkerProcess:
-            if made:
-                raise SandboxClosed("the sandbox is closed")
-            made.append(Broken(False))
-            return made[0]
-
-        made: list[Broken] = []
-        pool = Pool(make, Threads("test").start, most=4, warm=3)
-        pool.prepare()
-        assert len(pool) == 1
-        assert not caplog.text
+        assert ("one more worker could not be made" in caplog.text) is told
 
     def test_of_the_parts_of_a_sandbox_leaves_none_open(self, caplog: pytest.LogCaptureFixture) -> None:
         class Part:

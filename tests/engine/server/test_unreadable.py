@@ -1,4 +1,4 @@
-"""Lines over stdio that are no message: whoever waits for an answer gets one, and the next message is served."""
+"""Lines over stdio that are no message: a client that waits for an answer gets one, and is served on."""
 
 from __future__ import annotations
 
