@@ -24,7 +24,7 @@ REACHED = {
     "engine/prompts/test_chunker.py": "_load _usable",
     "faults/test_clock.py": "_last",
     "fuzz/wires.py": "_json _object",
-    "sandbox/test_pool.py": "_all _background _flights _loop _pools _retire _zygotes",
+    "sandbox/test_pool.py": "_all _background _flights _loop _pools _retire _users _zygotes",
     "sandbox/test_reset.py": "_all _compiled _globals _loop _pools _requests _run_own _scan _threads",
     "sandbox/test_sharing.py": "_flights",
     "sandbox/test_workers.py": "_zygotes",
